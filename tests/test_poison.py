@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.agent.folded_files import reinjection
 from refold.compaction import transcript
-from refold.compaction.details import reinjection
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Plan, SummarySource
 from refold.engine.maintenance import maintain

@@ -121,7 +121,7 @@ def test_B15_files_of_any_agents_tools_and_of_nested_summaries() -> None:
         m.assistant("", m.call("c", "Read", file_path="/x/old.py")),
         m.result("c", "text"),
     ]
-    files = every_file(said, e.Files(read=("/x/b.py",), modified=("/x/old.py",)))
+    files = every_file(said, [e.Files(read=("/x/b.py",), modified=("/x/old.py",))])
     assert files == e.Files(read=("/x/a.py",), modified=("/x/old.py", "/x/b.py"))
 
 

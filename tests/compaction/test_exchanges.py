@@ -6,6 +6,7 @@ import pytest
 
 from refold import entries as e
 from refold import messages as m
+from refold.cli.show import sequence_numbers
 from refold.compaction import exchanges
 from refold.compaction.exchanges import FOLLOWS, Exchange
 from refold.compaction.transcript import SummarySource
@@ -144,7 +145,7 @@ def test_what_is_sent_has_no_call_without_its_result() -> None:
 def test_a_view_is_numbered_by_what_its_items_stand_for() -> None:
     session = session_of(m.user("a"), m.assistant("b"), m.user("c"), m.assistant("d"))
     s = context(session=session)
-    assert exchanges.sequence_numbers(session, s.items) == [0.0, 1.0, 2.0, 3.0]
+    assert sequence_numbers(session, s.items) == [0.0, 1.0, 2.0, 3.0]
     edit = e.Edit("e0", "e1", (m.user("a summary"),), "summary")
     session.append(e.Fold(id="fold", parent="e3", preset="p", edits=(edit,), summary="a summary"))
-    assert exchanges.sequence_numbers(session, context(session=session).items) == [1.5, 2.0, 3.0]
+    assert sequence_numbers(session, context(session=session).items) == [1.5, 2.0, 3.0]

@@ -10,9 +10,10 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold import presets
+from refold.cli.plan_cost import _summary, cost
 from refold.compaction.plan import Ask, Finished, Plan, Proposal, Reason, Stage
 from refold.compaction.plan_context import Due, PlanContext, Writer
-from refold.compaction.planning import _summary, cost, make_plan, refused, replan
+from refold.compaction.planning import make_plan, refused, replan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, choose_form, fits
 from refold.compaction.transcript import SummarySource

@@ -9,12 +9,13 @@ import pytest
 from refold import Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.cli.plan_cost import requests_per_turn
 from refold.compaction import details
 from refold.compaction.clips import least_step
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.plan_context import Due, PlanContext, Writer
-from refold.compaction.planning import fallback_plan, requests_per_turn
+from refold.compaction.planning import fallback_plan
 from refold.compaction.requests import FRAME_TOKENS
 from refold.compaction.strategies.budget_summary import BudgetSummary, Cut, cut_at, cut_by_budget
 from refold.compaction.strategies.layered import ShrinkRounds

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.cli.show import sequence_numbers
 from refold.compaction.exchanges import (
     SEGMENT,
     bounded,
@@ -23,7 +24,6 @@ from refold.compaction.exchanges import (
     json_size,
     newest_first,
     segments,
-    sequence_numbers,
 )
 from refold.compaction.plan import Failed, Plan, Reason, SummarySource
 from refold.compaction.preset import Flaw

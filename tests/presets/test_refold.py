@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.details import reinjection, rows
+from refold.agent.folded_files import reinjection
+from refold.cli.plan_cost import cost
+from refold.compaction.details import rows
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Plan, SummarySource
-from refold.compaction.planning import cost
 from refold.compaction.verify import MARK, verify
 from refold.compare.measures import readable_text
 from refold.compare.stats import stats

@@ -11,8 +11,8 @@ import pytest
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
+from refold.cli.plan_cost import cost
 from refold.compaction.plan import Plan
-from refold.compaction.planning import cost
 from refold.costs import same_model
 from refold.engine.summarise import ByModel
 from refold.errors import Overflow

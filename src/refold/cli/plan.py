@@ -11,10 +11,10 @@ from refold import loop
 from refold.cli.compact import fold_to_fit
 from refold.cli.options import file_argument, json_option, preset_options
 from refold.cli.output import console, emit, first_line, styled, waiting
+from refold.cli.plan_cost import Money, cost
 from refold.cli.session_argument import open_session, tell_problems
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.plan_context import Due
-from refold.compaction.planning import Money, cost
 from refold.compaction.preset import Preset
 from refold.compare.replay import Replayed
 from refold.entries import Files

@@ -16,7 +16,6 @@ from refold.cli.options import NameChoice, file_argument, json_option, preset_op
 from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.cli.session_argument import FORMAT_NAMES, open_session, tell_problems
 from refold.compaction.details import LineSource, RefoldDetails, rows
-from refold.compaction.exchanges import sequence_numbers
 from refold.compaction.path_index import path_index
 from refold.compaction.transcript import sources
 from refold.compare.forms import FORM_WORDS, forms_sentence, message_forms, record_of_fold
@@ -25,7 +24,7 @@ from refold.facts.abridged import OutlineLimits, groups, xml
 from refold.facts.state_text import render
 from refold.messages import Call, Result, arguments_json
 from refold.registry.engine import Engine
-from refold.session import Session, View, dialects, redacted
+from refold.session import History, Item, Session, View, dialects, redacted
 from refold.session.edits import active_folds, edit_stretches, said_by
 from refold.text.plural import counted
 from refold.text.redact import redact
@@ -92,6 +91,23 @@ def about_fold(fold: Fold) -> dict[str, Any]:
     """The documented JSON of every fold."""
     names = ("id", "preset", "strategy", "reason", "tokens_before", "tokens_after", "check")
     return {name: getattr(fold, name) for name in names} | {"rung": fold.strategy}  # its old name
+
+
+def sequence_numbers(session: History, items: Sequence[Item]) -> list[float]:
+    """Sort keys of a view's items: the number of the entry that an item shows. What stands in the place of
+    several lies between the last of them and the next entry; at the end it has the number of entries."""
+    entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
+    numbers = {id: float(number) for number, id in enumerate(entries)}
+
+    def number(item: Item) -> float:
+        if len(item.entries) == 1 and item.entries[0] in numbers:
+            return numbers[item.entries[0]]
+        last = next((x.id for x in session.ancestors(item.entries[-1]) if x.id in numbers), None)
+        if last is None:
+            return 0.0
+        return numbers[last] + 0.5 if last != entries[-1] else float(len(entries))
+
+    return [number(item) for item in items]
 
 
 def _view(engine: Engine, session: Session) -> dict[str, Any]:

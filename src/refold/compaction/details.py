@@ -8,7 +8,7 @@ and hooks put there. Nothing else reads or writes them by key.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Annotated, Any, Self, cast
 
@@ -21,8 +21,6 @@ from refold.protocols import TokenCounter
 from refold.session.edits import Position, active_folds, edit_stretches, said_by
 from refold.session.history import History
 from refold.session.items import Item
-from refold.text.frames import RECORD_NOTE, frame
-from refold.tokens.fitting import fit
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -189,8 +187,6 @@ def _row(session: History, id: str, message: Message, counter: TokenCounter) -> 
 
 # ── freshness (R18): a file whose text left the view has to be read again ───────────────────────
 
-FILES = 5
-TOKENS = 5_000
 READS = 2_000
 """So many files are noted as no longer in view, the most recently read."""
 
@@ -217,22 +213,3 @@ def _reads(items: Sequence[Item]) -> list[str]:
         call = calls.get(result.call_id)
         paths += [action.path for action in actions(call) if action.verb == "view"] if call else []
     return paths
-
-
-def reinjection(
-    fold: e.Fold, read: Callable[[str], str | None], counter: TokenCounter, *, tokens: int = TOKENS
-) -> str | None:
-    """A note with the newest versions of the files whose text a fold took out of the view: at most `FILES` of
-    them and `tokens` each, most recently read first. `read` gives a file's text as it is now, or None (gone,
-    denied, binary): such a file is left out."""
-    blocks: list[str] = []
-    for path in reversed(FoldDetails.of(fold).reads_left):
-        if len(blocks) == FILES:
-            break
-        text = read(path)
-        if text is None or not text.strip() or "\x00" in text:
-            continue
-        blocks.append(frame("file", fit(text, tokens, counter), source=path))
-    if not blocks:
-        return None
-    return "\n\n".join((RECORD_NOTE, "Files in play, as they are now:", *reversed(blocks)))

@@ -7,7 +7,7 @@ model call is one exchange. An unanswered request at the very end is no exchange
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,6 @@ from refold.compaction import transcript
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan_context import PlanContext, last_reply
 from refold.compaction.transcript import SummarySource, source_of
-from refold.session.history import History
 from refold.session.items import Item
 from refold.text.truncate import middle
 from refold.tokens.estimate import Chars
@@ -49,18 +48,18 @@ class Characters(Chars):
 CHARACTERS = Characters()
 
 
+def exchange_starts(messages: Sequence[m.Message]) -> list[int]:
+    """Where exchanges begin: where another speaks after the assistant."""
+    replies = [isinstance(message, m.Assistant) for message in messages]
+    return [n for n, reply in enumerate(replies) if not n or (replies[n - 1] and not reply)]
+
+
 def newest_first(s: PlanContext) -> Iterator[Exchange]:
-    """The exchanges of the view, from the last one back. Costs what is taken."""
-    items, first = s.items, s.projection.first
-    end = last_reply(s) + 1  # what comes after waits for an answer
-    while end > first:
-        start = end
-        while start > first and isinstance(items[start - 1].message, m.Assistant):
-            start -= 1
-        while start > first and not isinstance(items[start - 1].message, m.Assistant):
-            start -= 1
-        yield Exchange(start, end, s.projection.size(CHARACTERS, start, end))
-        end = start
+    """The exchanges of the view, from the last one back; what comes after it waits for an answer."""
+    first, end = s.projection.first, last_reply(s) + 1
+    for begin in reversed(exchange_starts([item.message for item in s.items[first:end]])):
+        yield Exchange(first + begin, end, s.projection.size(CHARACTERS, first + begin, end))
+        end = first + begin
 
 
 def history_size(s: PlanContext) -> int:
@@ -101,14 +100,9 @@ def node_of(s: PlanContext, item: Item) -> e.Fold | None:
 
 
 def grouped(sources: Sequence[SummarySource]) -> list[tuple[SummarySource, ...]]:
-    """Sources as exchanges: a new one begins where another speaks after the assistant."""
-    groups: list[list[SummarySource]] = []
-    for before, source in zip((None, *sources), sources, strict=False):
-        answered = before is not None and isinstance(before.message, m.Assistant)
-        if not groups or (answered and not isinstance(source.message, m.Assistant)):
-            groups.append([])
-        groups[-1].append(source)
-    return [tuple(group) for group in groups]
+    """Sources as exchanges."""
+    starts = exchange_starts([source.message for source in sources])
+    return [tuple(sources[at:end]) for at, end in zip(starts, [*starts[1:], len(sources)], strict=False)]
 
 
 def bounded(head: Sequence[tuple[SummarySource, ...]], limit: int = SEGMENT) -> tuple[SummarySource, ...]:
@@ -118,7 +112,14 @@ def bounded(head: Sequence[tuple[SummarySource, ...]], limit: int = SEGMENT) -> 
     parts = segments([json_size(exchange) for exchange in fitted], limit)
     chosen = parts[first_segment(len(parts)) :]
     sent = [source for part in chosen for index in part for source in fitted[index]]
-    return _complete(sent, (source for exchange in head for source in exchange))
+    # What was cut away takes its calls along, and the results of calls that were cut away go as well.
+    made = {call.id for source in sent for call in source.message.calls}
+    ended, all_ended = (
+        {x.message.call_id for x in rows if isinstance(x.message, m.Result)}
+        for rows in (sent, chain.from_iterable(head))
+    )
+    kept = (x for x in sent if not isinstance(x.message, m.Result) or x.message.call_id in made)
+    return tuple(_without_calls(x, all_ended - ended) for x in kept)
 
 
 def segments(sizes: Sequence[int], limit: int) -> list[list[int]]:
@@ -135,6 +136,7 @@ def segments(sizes: Sequence[int], limit: int) -> list[list[int]]:
 
 
 def first_segment(count: int) -> int:
+    """Index of the first of so many segments that is sent."""
     return 0 if count < 4 else 2 * ((count - 2) // 2)
 
 
@@ -181,39 +183,9 @@ def paired(sources: Sequence[SummarySource], calls: Mapping[str, m.Call]) -> tup
     return (*opening, *sources, *closing)
 
 
-def _complete(sent: Sequence[SummarySource], head: Iterable[SummarySource]) -> tuple[SummarySource, ...]:
-    """What is left of the head without calls whose results were cut away, and without their results."""
-    made = {call.id for source in sent for call in source.message.calls}
-    ended = {source.message.call_id for source in sent if isinstance(source.message, m.Result)}
-    cut = {x.message.call_id for x in head if isinstance(x.message, m.Result)} - ended
-    rows = [x for x in sent if not isinstance(x.message, m.Result) or x.message.call_id in made]
-
-    return tuple(_without_calls(x, cut) for x in rows)
-
-
 def _without_calls(source: SummarySource, ids: Set[str]) -> SummarySource:
     message = source.message
     if not isinstance(message, m.Assistant) or not any(call.id in ids for call in message.calls):
         return source
     parts = tuple(part for part in message.parts if not isinstance(part, m.Call) or part.id not in ids)
     return msgspec.structs.replace(source, message=msgspec.structs.replace(message, content=parts))
-
-
-# ── sequence numbers (A9) ───────────────────────────────────────────────────────────────────────
-
-
-def sequence_numbers(session: History, items: Sequence[Item]) -> list[float]:
-    """Sort keys of a view's items: the number of the entry that an item shows. What stands in the place of
-    several lies between the last of them and the next entry; at the end it has the number of entries."""
-    entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
-    numbers = {id: float(number) for number, id in enumerate(entries)}
-
-    def number(item: Item) -> float:
-        if len(item.entries) == 1 and item.entries[0] in numbers:
-            return numbers[item.entries[0]]
-        last = next((x.id for x in session.ancestors(item.entries[-1]) if x.id in numbers), None)
-        if last is None:
-            return 0.0
-        return numbers[last] + 0.5 if last != entries[-1] else float(len(entries))
-
-    return [number(item) for item in items]

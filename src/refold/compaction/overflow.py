@@ -106,21 +106,21 @@ def refused_by(session: History, entry: e.MessageEntry, model: str | None) -> bo
 def overflowed_twice(session: History, window: int, model: str | None = None) -> bool:
     """Did this model refuse the context twice in one turn, with no good reply in between and nothing new
     since: no fold, no message, no other window?"""
-    if session.last_reply is None or getattr(session.last_reply.message, "stop", None) != "error":
+    last = session.replies[-2:]
+    if len(last) < 2 or not all(_refused(session, session.path[at], window, model) for at in reversed(last)):
         return False
-    last = [session.path[at] for at in session.replies[-2:]]
-    refused = [x for x in last if isinstance(x, e.MessageEntry) and _refused(session, x, window, model)]
-    if len(refused) < 2 or (session.turns and session.turns[-1] > session.replies[-2]):
+    if session.turns and session.turns[-1] > last[0]:
         return False
     later = session.path[session.replies[-1] + 1 :]
     return not any(isinstance(entry, (e.Fold, e.MessageEntry, e.Note, e.BranchSummary)) for entry in later)
 
 
-def _refused(session: History, entry: e.MessageEntry, window: int, model: str | None) -> bool:
+def _refused(session: History, entry: e.AnyPathEntry, window: int, model: str | None) -> bool:
+    if not isinstance(entry, e.MessageEntry) or getattr(entry.message, "stop", None) != "error":
+        return False
     noted = _refusal(entry)
-    same = (noted is None or noted.declared == window) and refused_by(session, entry, model)
-    stop = entry.message.stop if isinstance(entry.message, Assistant) else None
-    return same and stop == "error" and failed_by_overflow(entry, window)
+    same = noted is None or noted.declared == window
+    return same and refused_by(session, entry, model) and failed_by_overflow(entry, window)
 
 
 def _refusal(entry: e.MessageEntry) -> Refusal | None:

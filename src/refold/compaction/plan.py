@@ -73,8 +73,6 @@ class Ask:
 
     def in_words(self, text: str) -> Ask:
         """The same question in other words; limits and sampling stay the design's."""
-        if self.purpose != "summary":
-            return self
 
         def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
             blocks = [element("conversation", transcript.render(sources, transcript.Style()))]
@@ -233,7 +231,6 @@ class Plan(Proposal):
     """Where the path ended that it was made from."""
     preset: str
     version: str
-    measure: str
     reason: Due
     context: PlanContext = field(repr=False)
     remaining: tuple[Strategy, ...] = field(default=(), repr=False)

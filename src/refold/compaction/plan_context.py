@@ -100,10 +100,6 @@ class PlanContext(PlanRequest):
         """What the model sees."""
         return self.projection.items
 
-    def at(self, history: History) -> PlanContext:
-        """The same request for another history."""
-        return replace(self, session=history, projection=Projection.of(history, self.projection.accepts))
-
     @property
     def restored(self) -> PlanContext:
         """The same, asked of the view with every step in its place that left it alone: what is quoted of it

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self, cast, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
 
-from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_result, fired
-from refold.compaction.plan_context import Due, PlanContext
+from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_result
+from refold.compaction.plan_context import PlanContext
 from refold.errors import SettingError, UnknownSetting, expect, needed_value
 from refold.session.projection import Accepts, accept_all
 
@@ -128,9 +128,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         raise NotImplementedError(f"{type(self).__name__} has no build()")
 
 
-NO_STAGE = Reason("no_stage", "this preset has no such stage")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     name: str
@@ -172,19 +169,11 @@ class Preset:
     def budget(self) -> int:
         return self.limit or self.window
 
-    def due(self, s: PlanContext) -> Due | Reason:
-        """Whether the trigger of any stage fires, without asking what could be done about it."""
-        due: Due | Reason = NO_STAGE
-        for stage in self.stages:
-            due = fired(stage.trigger, s)
-            if isinstance(due, Due):
-                break
-        return due
-
     @cached_property
     def maintains(self) -> bool:
         """Has the design something to do as turns end, whatever the size of the view?"""
-        return any(stage.maintenance for stage in self.stages) or self._has("annotator")
+        notes = type(self.settings).annotator is not Settings.annotator
+        return notes or any(stage.maintenance for stage in self.stages)
 
     def annotator(self) -> Strategy | None:
         return self._own("annotator", Strategy, "a strategy")
@@ -203,15 +192,11 @@ class Preset:
         return self._own("objection", Reason, "a reason", s)
 
     def _own(self, name: str, kind: Any, wanted: str, *given: Any) -> Any:
-        """What a method of the design gives, which is of that kind or None."""
-        if not self._has(name):
+        """What a method of the design's own gives, which is of that kind or None."""
+        if getattr(type(self.settings), name) is getattr(Settings, name):
             return None
         wanted, method = f"{wanted}, or None,", getattr(self.settings, name)
         return checked_result(f"the preset {self.name!r}", (NoneType, kind), wanted, lambda: method(*given))
-
-    def _has(self, name: str) -> bool:
-        """Has the design a method of its own?"""
-        return getattr(type(self.settings), name) is not getattr(Settings, name)
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
@@ -277,19 +262,15 @@ def _read(field: FieldInfo, text: str) -> Any:
 
 
 def describe(kind: type[Settings]) -> list[Setting]:
-    """The settings of a preset as a table."""
+    """The settings of a preset as a table. What one means says the class, or the first of its bases that says
+    something."""
     rows: list[Setting] = []
+    bases = [_settings_fields(base) for base in kind.__mro__ if issubclass(base, Settings)]
     for field in _settings_fields(kind):
-        meta = _meta(kind, field.name)
+        types = (x.type for fields in bases for x in fields if x.name == field.name)
+        said = (x for each in types for x in getattr(each, "__metadata__", ()))
+        meta = next((x for x in said if isinstance(x, msgspec.Meta)), msgspec.Meta())
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
         rule = (meta.extra or {}).get("rule", "")
         rows.append(Setting(field.name, default, meta.description or "", rule))
     return rows
-
-
-def _meta(kind: type[Settings], name: str) -> msgspec.Meta:
-    """What is said of a setting, by the class or the first of its bases that says something."""
-    kinds = (base for base in kind.__mro__ if issubclass(base, Settings))
-    types = (field.type for base in kinds for field in _settings_fields(base) if field.name == name)
-    said = (meta for each in types for meta in getattr(each, "__metadata__", ()))
-    return next((meta for meta in said if isinstance(meta, msgspec.Meta)), msgspec.Meta())

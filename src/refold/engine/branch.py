@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -13,7 +13,6 @@ from refold import entries as e
 from refold import tokens
 from refold.compaction import transcript
 from refold.compaction.plan import Ask, Failed
-from refold.compaction.preset import Preset
 from refold.compaction.requests import focus_line, listing, prompt, stand_alone
 from refold.compaction.sizes import size_of
 from refold.compaction.transcript import SummarySource, message_of
@@ -22,7 +21,7 @@ from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failed_by
 from refold.errors import BadAnswer, UsageError
 from refold.facts import state
-from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Supply
+from refold.hooks import AfterBranch, BeforeBranch, Change, Supply
 from refold.messages import Message, Result, Usage, User, user
 from refold.protocols import Request
 from refold.session import Session
@@ -70,8 +69,8 @@ async def branch(
     message = target.message if isinstance(target, e.MessageEntry) else None
     edited = message if isinstance(message, User) else None
     leaf = target and (target.parent if edited else target.id)
-    budget = max(preset.window - _reserve(preset), 1)
-    plan = prepare_branch(session, session.leaf, target and target.id, budget)
+    reserve = min(preset.reserve, preset.window // 4)
+    plan = prepare_branch(session, session.leaf, target and target.id, max(preset.window - reserve, 1))
     event = BeforeBranch(
         session=session,
         origin=plan.origin,
@@ -86,72 +85,45 @@ async def branch(
         model=planner.summariser.name,
     )
     decision = await hooks.decide(event, partial(_check, planner, session))
+    supply, change = decision.supply, decision.change
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, "branch")
     summary, answer = None, Answer("")
     if summarize and plan.sources:
-        written = await _summary(planner, session, leaf, plan, decision, instructions)
-        if isinstance(written, Failed):
-            return written
-        summary, answer = written
+        writer = ByModel(change.model, planner.counter) if change.model else planner.summariser
+        limit = max(min(MAX_SUMMARY_TOKENS, reserve), 1)
+        ask = branch_ask(plan, focus=change.instructions or instructions, text=change.prompt, limit=limit)
+        try:
+            if supply is None:
+                [answer] = await ask_all(writer, [ask], planner.limits())
+                _check_length(planner, session, answer.text)
+        except Exception as error:
+            return failed_by(error, "branch", 1)
+        files = plan.files if supply is None or supply.files is None else supply.files
+        text = answer.text if supply is None else supply.summary.strip()
+        summary = session.make(
+            e.BranchSummary,
+            parent=leaf,
+            summary=quote(text, BRANCH) + listing(files),
+            origin=plan.origin,
+            files=files,
+            author=writer.name if supply is None else AUTHOR,
+            meta={} if supply is None else supply.details,
+        )
     if session.tip != tip:
         return Failed("stale", "the conversation continued while the summary was written", "branch")
     if summary is not None:
         session.append(summary)  # a child of the new position: this one entry moves the leaf
     else:
         session.move(leaf)
+    supplied = summary is not None and supply is not None
+    origin, leaf, requests, usage = plan.origin, session.leaf, answer.requests, answer.usage
     await hooks.tell(
         AfterBranch(
-            session=session,
-            origin=plan.origin,
-            leaf=session.leaf,
-            summary=summary,
-            message=edited,
-            supplied=summary is not None and summary.author == AUTHOR,
+            session=session, origin=origin, leaf=leaf, summary=summary, message=edited, supplied=supplied
         )
     )
-    return Branched(
-        origin=plan.origin,
-        leaf=session.leaf,
-        summary=summary,
-        message=edited,
-        requests=answer.requests,
-        usage=answer.usage,
-    )
-
-
-async def _summary(
-    planner: Planner,
-    session: Session,
-    leaf: str | None,
-    plan: BranchPlan,
-    decision: Decision,
-    instructions: str | None,
-) -> tuple[e.BranchSummary, Answer] | Failed:
-    """The summary as an entry that is not appended yet."""
-    supply, change = decision.supply, decision.change
-    writer = ByModel(change.model, planner.counter) if change.model else planner.summariser
-    files = plan.files if supply is None or supply.files is None else supply.files
-    if supply is None:
-        limit = max(min(MAX_SUMMARY_TOKENS, _reserve(planner.preset_for(session))), 1)
-        ask = branch_ask(plan, focus=change.instructions or instructions, text=change.prompt, limit=limit)
-        try:
-            [answer] = await ask_all(writer, [ask], planner.limits())
-            _check_length(planner, session, answer.text)
-        except Exception as error:
-            return failed_by(error, "branch", 1)
-    else:
-        answer = Answer(supply.summary.strip())
-    entry = session.make(
-        e.BranchSummary,
-        parent=leaf,
-        summary=quote(answer.text, BRANCH) + listing(files),
-        origin=plan.origin,
-        files=files,
-        author=writer.name if supply is None else AUTHOR,
-        meta={} if supply is None else supply.details,
-    )
-    return entry, answer
+    return Branched(origin=origin, leaf=leaf, summary=summary, message=edited, requests=requests, usage=usage)
 
 
 def _check(planner: Planner, session: Session, answer: Supply | Change) -> None:
@@ -167,11 +139,6 @@ def _check_length(planner: Planner, session: Session, summary: str) -> None:
     room = max(planner.preset_for(session).window // 4, MIN_SUMMARY_TOKENS)
     if planner.counter.text(summary) > room:
         raise BadAnswer("inflated", f"the summary of the branch exceeds the limit of {room:,} tokens")
-
-
-def _reserve(preset: Preset) -> int:
-    """Tokens of the window that are kept free for the answer."""
-    return min(preset.reserve, preset.window // 4)
 
 
 # ── what is left behind ──────────────────────────────────────────────────────────────────────────
@@ -240,7 +207,7 @@ def prepare_branch(
         entries=tuple(reversed(left)),
         sources=tuple(reversed(sources)),
         tokens=used,
-        files=every_file(walked[::-1], _merged(nested)),
+        files=every_file(walked[::-1], nested),
     )
 
 
@@ -249,32 +216,19 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
 
     def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
         del previous  # one shot: a branch summary is never brought up to date
-        words = prompt(
-            "branch_summary" if text is None else "branch_frame",
-            conversation=element("conversation", transcript.render(sources, STYLE)),
-            prompt=text or "",
-            focus=focus_line(focus),
-        )
+        conversation = element("conversation", transcript.render(sources, STYLE))
+        words = prompt("branch_summary", conversation=conversation, focus=focus_line(focus))
         return stand_alone(words, max_tokens=limit, purpose="branch")
 
-    return Ask(
-        sources=plan.sources,
-        render=render,
-        purpose="branch",
-        target_tokens=limit,
-    )
+    ask = Ask(sources=plan.sources, render=render, purpose="branch", target_tokens=limit)
+    return ask if text is None else ask.in_words(text + focus_line(focus))
 
 
-def every_file(messages: Sequence[Message], carried: e.Files) -> e.Files:
-    """Files as the state of the work has them, for tools of any agent."""
-    return _merged((carried, state.of(messages).files()))
-
-
-def _merged(parts: Iterable[e.Files]) -> e.Files:
-    """Files of several parts, the oldest first: what was changed stays changed though it was only read
-    later."""
+def every_file(messages: Sequence[Message], carried: Sequence[e.Files]) -> e.Files:
+    """Files as the state of the work has them, for tools of any agent, and those `carried` from before, the
+    oldest first: what was changed stays changed though it was only read later."""
     fates: dict[str, str] = {}
-    for files in parts:
+    for files in (*carried, state.of(messages).files()):
         for fate in FATES:
             for path in getattr(files, fate):
                 if path not in fates or fate not in ("read", fates[path]):

@@ -35,7 +35,7 @@ RunCalls = Callable[[Sequence[Call]], AsyncGenerator[Result]]
 
 
 class CallKeywords(TypedDict, total=False):
-    """The keywords of `call` and `turn`: those of `CallOptions`."""
+    """The keywords of `call` and `turn`: what goes with a call beside the view."""
 
     system: str | None
     tools: Sequence[Any]
@@ -47,48 +47,49 @@ class CallKeywords(TypedDict, total=False):
     sleep: Sleep
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallOptions:
-    """What goes with a call beside the view."""
-
-    system: str | None = None
-    tools: Sequence[Any] = ()
-    max_tokens: int | None = None
-    temperature: float | None = None
-    timeout: float | None = None
-    retries: Retry = Retry()
-    sleep: Sleep = asyncio.sleep
-
-    def __post_init__(self) -> None:
-        expect(self.retries, Retry, "retries must be a Retry(attempts=…)")
-        expect(self.max_tokens, (int, NoneType), "max_tokens must be a whole number")
-        for name in ("timeout", "temperature"):
-            number = getattr(self, name)
-            expect(number, (int, float, NoneType), f"{name} must be a number")
-            if number is not None and not 0 <= number < LARGEST:
-                raise UsageError(f"{name} is {str(number)[:40]}: pass a number of 0 or more")
-
-
 async def ask(
     planner: Planner,
     session: Session,
     model: Model,
-    options: CallOptions,
-    prepare: Callable[[], Awaitable[View]],
+    prepare: Callable[..., Awaitable[View]],
+    *,
+    system: str | None = None,
+    tools: Sequence[Any] = (),
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109
+    retries: Retry = Retry(),
+    sleep: Sleep = asyncio.sleep,
 ) -> tuple[Reply, AppendPoint]:
     """The model's reply to what `prepare` gives. An overflow is written down, and the call, after a moment,
     prepared and tried once more; a second one in a row is `OverflowAgain`. Other errors of the model are
     raised. A reply that stopped for length before it began is such an error, too. Also says where it was
     asked."""
-    if options.tools and isinstance(model, NativeTools) and not model.native_tools:
+    expect(retries, Retry, "retries must be a Retry(attempts=…)")
+    expect(max_tokens, (int, NoneType), "max_tokens must be a whole number")
+    for name, number in (("timeout", timeout), ("temperature", temperature)):
+        expect(number, (int, float, NoneType), f"{name} must be a number")
+        if number is not None and not 0 <= number < LARGEST:
+            raise UsageError(f"{name} is {str(number)[:40]}: pass a number of 0 or more")
+    if tools and isinstance(model, NativeTools) and not model.native_tools:
         raise UsageError(f"{model.name} does not support tools: leave them out, or use another model")
     for attempt in range(2):
-        view = await prepare()
+        view = await prepare(session, system=system, tools=tools, model=model.name)
+        messages = tuple(item.message for item in repair(view.items))
+        request = Request(
+            messages=messages,
+            system=view.system,
+            tools=tuple(parse_tools(tools)),
+            stable=len(messages),
+            max_tokens=max_tokens,
+            temperature=temperature,
+            timeout=timeout,
+        )
         place = AppendPoint.here(session)
         try:
             compacted = tracing.is_on() and any(item.fold is not None for item in view.items)
             with tracing.model_call(model.name, session=session.id, compacted=compacted) as span:
-                reply = await complete(model, _request(view, options), retries=options.retries)
+                reply = await complete(model, request, retries=retries)
                 tracing.replied(span, reply.message, reply.usage)
             error = _cut_short(reply)
             if error is None or not record_overflow(planner, place, error, model.name):
@@ -99,7 +100,7 @@ async def ask(
             error = raised
         if attempt:
             raise OverflowAgain from error
-        await options.sleep(PAUSE)
+        await sleep(PAUSE)
     raise AssertionError("unreachable")
 
 
@@ -116,9 +117,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
     sign = in_error(sentence(error))
     if sign is None and isinstance(error, Overflow):
         sign = Sign("model", error.window, error.certain)
-    if sign is None or sign.certain or _is_large(planner, session):
-        return sign
-    return None
+    return sign if sign is None or sign.certain or _tokens_if_large(planner, session) else None
 
 
 def record_overflow(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
@@ -131,9 +130,7 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
     """Write down a reply that failed, and the window where the refusal teaches it; was it an overflow?"""
     expect(session, Session, "pass the Session whose call failed")
     sign, declared = is_overflow(planner, session, error), planner.preset.window
-    window = None if sign is None else sign.window
-    if sign is not None and window is None and _is_large(planner, session):
-        window = int(LEARNED * _tokens(planner, session))
+    window = None if sign is None else sign.window or int(LEARNED * _tokens_if_large(planner, session))
     noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
     failed = Assistant((), stop="error", error=sentence(error))
     session.append(failed, model=model, meta={REFUSAL_KEY: msgspec.to_builtins(noted)})
@@ -142,12 +139,10 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
     return sign is not None
 
 
-def _is_large(planner: Planner, session: Session) -> bool:
-    return _tokens(planner, session) >= HALF * planner.preset.window
-
-
-def _tokens(planner: Planner, session: Session) -> int:
-    return planner.context(session).sizes.anchored(planner.counter)
+def _tokens_if_large(planner: Planner, session: Session) -> int:
+    """Tokens of the context; 0 where it has less than half of the declared window."""
+    tokens = planner.context(session).sizes.anchored(planner.counter)
+    return tokens if tokens >= HALF * planner.preset.window else 0
 
 
 async def run_turn(
@@ -226,17 +221,3 @@ class AppendPoint:
         away = session.leaf
         session.extend((entry, session.make(e.Leaf, target=away)))
         return replace(self, leaf=entry.id)
-
-
-def _request(view: View, options: CallOptions) -> Request:
-    """The request that shows a model this view."""
-    messages = tuple(item.message for item in repair(view.items))
-    return Request(
-        messages=messages,
-        system=view.system,
-        tools=tuple(parse_tools(options.tools)),
-        stable=len(messages),
-        max_tokens=options.max_tokens,
-        temperature=options.temperature,
-        timeout=options.timeout,
-    )

@@ -24,7 +24,7 @@ from refold.compaction.preset import Preset, Settings
 from refold.compaction.record import pin_text
 from refold.engine import call as calls
 from refold.engine import layers
-from refold.engine.call import AppendPoint, CallKeywords, CallOptions, Sleep
+from refold.engine.call import AppendPoint, CallKeywords, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_outcome, view_for_call
 from refold.engine.limits import Deadline
 from refold.engine.maintenance import Memory, Watch, keep_memory, maintain
@@ -293,25 +293,19 @@ class Engine:
         """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
         raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
         planner, preset = self.planner, self.planner.preset
-        for attempt in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
-            base, sizes = session.base, planner.context(session, request).sizes
-            if not sizes.passes(preset.window, as_we_count=True):
-                return
-            if not folds:
-                break
-            with attempt:
+        attempts = [nullcontext(), worker.at_once()] if folds else []  # the second whatever else goes on
+        while (sizes := planner.context(session, request).sizes).passes(preset.window, as_we_count=True):
+            if not attempts:
+                messages = sizes.tokens - sizes.overhead
+                parts = {"system prompt and tools": sizes.overhead, "messages": messages}
+                raise DoesNotFit(preset.window, parts, preset.name)
+            base = session.base
+            with attempts.pop(0):
                 plan = await on_replica(session, lambda h: fallback_plan(preset, planner.context(h, request)))
                 if isinstance(plan, Plan):
                     await perform_with_hooks(planner, session, plan, limits, budget=preset.window)
             if session.base == base:
-                break
-        sizes = planner.context(session, request).sizes
-        if sizes.passes(preset.window, as_we_count=True):
-            parts = {
-                "system prompt and tools": sizes.overhead,
-                "messages": sizes.tokens - sizes.overhead,
-            }
-            raise DoesNotFit(preset.window, parts, preset.name)
+                attempts = []
 
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
@@ -385,9 +379,8 @@ class Engine:
     ) -> Assistant:
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
         context was too long it is folded and the call tried once more."""
-        chosen, asked = self._chat_model(model), CallOptions(**options)
-        prepare = partial(self.prepare, session, system=asked.system, tools=asked.tools, model=chosen.name)
-        reply, place = await calls.ask(self.planner, session, chosen, asked, prepare)
+        chosen = self._chat_model(model)
+        reply, place = await calls.ask(self.planner, session, chosen, self.prepare, **options)
         return self._append(place, reply.message, reply.usage, reply.model)
 
     async def turn(

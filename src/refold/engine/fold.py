@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -17,7 +18,7 @@ from refold.engine.limits import Deadline, run_pending
 from refold.engine.planner import at_plan, on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failed_by, total
 from refold.errors import BadAnswer, StalePlan
-from refold.session import History, Session
+from refold.session import History, Projection, Session
 from refold.session.edits import edit_stretches
 from refold.text.redact import redact
 
@@ -74,7 +75,7 @@ async def moved_on(session: Session, s: PlanContext, fold: e.Fold, budget: int) 
     fold, base = msgspec.structs.replace(fold, parent=session.leaf), session.base
 
     def sizes(history: History) -> tuple[int, int, int]:
-        now = s.at(history)
+        now = replace(s, session=history, projection=Projection.of(history, s.projection.accepts))
         after = now.sizes.after(now.projection.after(fold))
         return now.sizes.tokens, after, now.sizes.expected(after)
 
@@ -93,7 +94,10 @@ async def make_fold(
         # Of the view the plan was made for, whatever is said meanwhile.
         before = await worker.run_in_worker(lambda: plan.tokens_before)
         words = plan.prompt
-        asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
+        asks = [
+            ask.in_words(words) if words is not None and ask.purpose == "summary" else ask
+            for ask in proposal.asks
+        ]
         if asks:
             answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
         if proposal.pending:

@@ -72,11 +72,9 @@ async def tell_outcome(hooks: Hooks, session: Session, preset: str, outcome: e.F
     """What came of it, for `after_compact` or `compact_failed`."""
     if isinstance(outcome, e.Fold):
         await hooks.tell(AfterCompact(session=session, fold=outcome, supplied=outcome.author == AUTHOR))
-    else:
-        code, text, strategy = outcome.code, outcome.text, outcome.strategy
-        await hooks.tell(
-            CompactFailed(session=session, code=code, text=text, strategy=strategy, preset=preset)
-        )
+        return
+    code, text, strategy = outcome.code, outcome.text, outcome.strategy
+    await hooks.tell(CompactFailed(session=session, code=code, text=text, strategy=strategy, preset=preset))
 
 
 async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
@@ -159,14 +157,11 @@ def _check_cut(s: PlanContext, first_kept: str) -> None:
 
 
 async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
-    s = plan.context
-    s = replace(
-        s,
-        first_kept=change.first_kept,
-        instructions=change.instructions or s.instructions,
-        writer=Writer(change.model.name, change.model.context_window) if change.model else s.writer,
-        resting=s.resting and change.model is None,
-    )
+    s = replace(plan.context, first_kept=change.first_kept)
+    if change.instructions:
+        s = replace(s, instructions=change.instructions)
+    if change.model:
+        s = replace(s, writer=Writer(change.model.name, change.model.context_window), resting=False)
     changed = await at_plan(plan, partial(replan, plan, s))
     if isinstance(changed, Reason) and change.first_kept:
         text = f"the cut stays where it was: {changed.text}"

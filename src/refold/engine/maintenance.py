@@ -22,13 +22,14 @@ from refold import entries as e
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, fired, propose
 from refold.compaction.plan_context import Due
 from refold.compaction.planning import first_feasible, make_plan
+from refold.compaction.requests import text_of
 from refold.engine.call import Sleep
 from refold.engine.fold import make_fold, moved_on, only_messages_came, record_failure
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.limits import Deadline
 from refold.engine.planner import Planner, PlanRequest, on_replica
 from refold.engine.summarise import ByModel, ask_all, failed_by
-from refold.errors import BadAnswer, PluginError, RefoldError
+from refold.errors import PluginError, RefoldError
 from refold.hooks import log
 from refold.models.reply import complete
 from refold.protocols import Model, Request
@@ -82,10 +83,7 @@ def asker(model: Model) -> Callable[[Request], Awaitable[str]]:
     """Asks a model to compress notes; a `ModelError` or `BadAnswer` where it does not."""
 
     async def ask(request: Request) -> str:
-        reply = (await complete(model, request, timeout=MEMORY_TIMEOUT)).message
-        if reply.stop in ("length", "refusal", "error", "aborted") or reply.calls:
-            raise BadAnswer("truncated", f"the answer of {model.name} was cut off or refused")
-        return reply.text
+        return text_of((await complete(model, request, timeout=MEMORY_TIMEOUT)).message)
 
     return ask
 

@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from types import NoneType
 from typing import TypeVar
@@ -14,7 +15,7 @@ from typing import TypeVar
 from refold import entries as e
 from refold import worker
 from refold.compaction.overflow import learned_window
-from refold.compaction.plan import Plan, Reason
+from refold.compaction.plan import Plan, Reason, fired
 from refold.compaction.plan_context import Due, PlanContext, PlanRequest, Writer
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
@@ -62,23 +63,28 @@ class Planner:
 
     def plan(self, session: Session, request: PlanRequest) -> Plan | Reason:
         expect(session, Session, WANTED)
-        return at_replica(session, session.snapshot(), lambda history: self._plan_at(history, request))
+        return at_replica(session, session.snapshot(), partial(self._plan_at, request))
 
     def glance(self, session: Session, request: PlanRequest) -> PlanContext | None:
         """What a quick look shows, where that is that nothing is to be done; otherwise None."""
         s = self.context(session, request)
-        if self.preset.maintains or not _is_quick(s):
+        news = session.path[s.projection.seen :]
+        if self.preset.maintains or len(news) > NEW_ENTRIES:
             return None
-        if self.auto and isinstance(self.preset_for(session, request.model).due(s), Due):
+        said = (x for x in news if isinstance(x, e.MessageEntry))
+        if sum(session.cached_count(x.id, x.message, ROUGH) for x in said) > NEW_TOKENS:
+            return None
+        stages = self.preset_for(session, request.model).stages if self.auto else ()
+        if any(isinstance(fired(stage.trigger, s), Due) for stage in stages):
             return None
         return None if s.sizes.passes(self.preset.window, as_we_count=True) else s
 
     async def planned(self, session: Session, request: PlanRequest) -> Plan | Reason:
         """The same in the worker."""
         expect(session, Session, WANTED)
-        return await on_replica(session, lambda history: self._plan_at(history, request))
+        return await on_replica(session, partial(self._plan_at, request))
 
-    def _plan_at(self, history: History, request: PlanRequest) -> Plan | Reason:
+    def _plan_at(self, request: PlanRequest, history: History) -> Plan | Reason:
         return make_plan(self.preset_for(history, request.model), self.context(history, request))
 
     def context(self, session: History, request: PlanRequest = PlanRequest()) -> PlanContext:
@@ -102,15 +108,6 @@ class Planner:
             calibrated=self.preset.calibrated,
             **vars(replace(request, resting=resting)),
         )
-
-
-def _is_quick(s: PlanContext) -> bool:
-    """Has nearly all of it been looked at before?"""
-    news = s.session.path[s.projection.seen :]
-    if len(news) > NEW_ENTRIES:
-        return False
-    said = (x for x in news if isinstance(x, e.MessageEntry))
-    return sum(s.session.cached_count(x.id, x.message, ROUGH) for x in said) <= NEW_TOKENS
 
 
 def view_of(s: PlanContext) -> View:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -29,6 +29,7 @@ from refold.text.truncate import head
 from refold.tokens.fitting import fit
 
 T = TypeVar("T")
+SizeOf: TypeAlias = Callable[[Sequence[SummarySource]], int]
 OUTPUT = 4
 """The answer takes at most this part of the summariser's window."""
 PART = 16
@@ -189,32 +190,44 @@ class _Question:
         output = min(request.max_tokens or self.ask.target_tokens, window // OUTPUT)
         if fits(size, output, window):
             return await self._asked(request, output)
-        return await self._in_chunks(_Chunks(self.by, self.ask, window, output))
+        return await self._in_chunks(window, output)
 
-    async def _in_chunks(self, plan: _Chunks) -> str:
-        sources = plan.sources()
-        while plan.size(sources) > plan.last:
+    async def _in_chunks(self, window: int, output: int) -> str:
+        """What is larger than the window is read in parts; an earlier summary is the first thing to read."""
+        ask, by = self.ask, self.by
+        part, empty = max(min(ask.target_tokens, window // PART), 1), by.size(ask.render((), None))
+        usable = int(window * MARGIN) - empty
+        last, room = usable - output, usable - part  # tokens of conversation in the last request, in a chunk
+        if min(last, room) < max(MIN_CONVERSATION_TOKENS, 2 * (part + HEADING_TOKENS)):
+            raise BadAnswer("too_large", "the prompt alone fills the summariser's window")
+
+        def size(sources: Sequence[SummarySource]) -> int:
+            return max(by.size(ask.render(sources, None)) - empty, 1)
+
+        sources = ask.sources
+        if ask.previous:
+            earlier = Assistant((Text(f"[Summary so far]\n{ask.previous}"),))
+            sources = (SummarySource(sources[0].id, earlier), *sources)
+        while size(sources) > last:
             chunks = list[tuple[SummarySource, ...]]()
-            for chunk in plan.chunks(sources):
+            for chunk in _chunks(sources, room, size, by.counter):
                 chunks.append(chunk)
-                if len(chunks) >= self.by.quota.left:  # the last request asks for the whole
+                if len(chunks) >= by.quota.left:  # the last request asks for the whole
                     raise BadAnswer("too_large", "reading all of it would take too many requests")
-            texts = await side_by_side([self._part(plan, chunk) for chunk in chunks])
+            texts = await side_by_side([self._part(chunk, part, size) for chunk in chunks])
             sources = tuple(
                 SummarySource(chunk[-1].id, user(f"[Summary of part {number} of {len(chunks)}]\n{text}"))
                 for number, (chunk, text) in enumerate(zip(chunks, texts, strict=True), 1)
             )
-        return await self._asked(self.ask.render(sources, None), plan.output)
+        return await self._asked(ask.render(sources, None), output)
 
-    async def _part(self, plan: _Chunks, chunk: Sequence[SummarySource]) -> str:
-        """The summary of a chunk, cut to what a part may have; one as long as the chunk is none."""
-        text = await self._asked(self.ask.render(chunk, None), plan.part)
+    async def _part(self, chunk: tuple[SummarySource, ...], most: int, size_of: SizeOf) -> str:
+        """The summary of a chunk, cut to `most` tokens; one as long as the chunk is none."""
+        text = await self._asked(self.ask.render(chunk, None), most)
         size = self.by.counter.text(text)
-        if size <= plan.part:
-            return text
-        if size >= plan.size(chunk):
+        if size > most and size >= size_of(chunk):
             raise BadAnswer("inflated", "the summary of a part is longer than the part")
-        return fit(text, plan.part, self.by.counter, head)
+        return text if size <= most else fit(text, most, self.by.counter, head)
 
     async def _asked(self, request: Request, output: int | None = None) -> str:
         """The answer to a request; of at most `output` tokens where that is less than it says itself."""
@@ -224,8 +237,7 @@ class _Question:
         async with self.by.quota.gate:
             reply = await self._reply(request)
             while reply.calls and calls > 0:
-                results = [await self._result(call) for call in reply.calls[:calls]]
-                results += [_refused(call) for call in reply.calls[calls:]]
+                results = [await self._result(call, n < calls) for n, call in enumerate(reply.calls)]
                 calls -= len(results)
                 request = msgspec.structs.replace(request, messages=(*request.messages, reply, *results))
                 self.by.quota.answered_calls += 1
@@ -239,64 +251,34 @@ class _Question:
         self.usages.append(reply.usage or Usage())
         return reply.message
 
-    async def _result(self, call: Call) -> Result:
-        result = await self.by.run_tool(call) if self.by.run_tool else None
-        return _refused(call) if result is None else cast("Result", redacted.message(result))
+    async def _result(self, call: Call, may_run: bool) -> Result:
+        done = await self.by.run_tool(call) if may_run and self.by.run_tool else None
+        if done is not None:
+            return cast("Result", redacted.message(done))
+        text = "Not run: only what reads, and little of that, may be called now. Write the summary."
+        return result(call.id, text, name=call.name, is_error=True)
 
 
-def _refused(call: Call) -> Result:
-    text = "Not run: only what reads, and little of that, may be called now. Write the summary."
-    return result(call.id, text, name=call.name, is_error=True)
-
-
-class _Chunks:
-    """How a head that is larger than the summariser's window is read in parts."""
-
-    def __init__(self, by: ByModel, ask: Ask, window: int, output: int) -> None:
-        self.by, self.ask, self.output = by, ask, output
-        self.part = max(min(ask.target_tokens, window // PART), 1)
-        """Tokens of a chunk's summary."""
-        self.empty = by.size(ask.render((), None))
-        usable = int(window * MARGIN) - self.empty
-        self.last, self.room = usable - output, usable - self.part
-        """Tokens of conversation in the last request, and in a chunk."""
-        if min(self.last, self.room) < max(MIN_CONVERSATION_TOKENS, 2 * (self.part + HEADING_TOKENS)):
-            raise BadAnswer("too_large", "the prompt alone fills the summariser's window")
-
-    def sources(self) -> tuple[SummarySource, ...]:
-        """All there is to read; an earlier summary first."""
-        if not self.ask.previous:
-            return self.ask.sources
-        earlier = SummarySource(
-            self.ask.sources[0].id, Assistant((Text(f"[Summary so far]\n{self.ask.previous}"),))
-        )
-        return (earlier, *self.ask.sources)
-
-    def chunks(self, sources: Sequence[SummarySource]) -> Iterator[tuple[SummarySource, ...]]:
-        """Consecutive sources that fit into the room together; of one that is too large the middle is left
-        out."""
-        chunk, used = list[SummarySource](), 0
-        for source in sources:
-            size = self.size((source,))
-            if size > self.room:
-                source = self._cut(source)
-                size = self.size((source,))
-            if chunk and used + size > self.room:
-                yield tuple(chunk)
-                chunk, used = [], 0
-            chunk.append(source)
-            used += size
-        if chunk:
+def _chunks(
+    sources: Sequence[SummarySource], room: int, size_of: SizeOf, counter: TokenCounter
+) -> Iterator[tuple[SummarySource, ...]]:
+    """Consecutive sources that fit into the room together. Of one that is too large head and end are read, in
+    half a chunk: what stands beside it is read with it."""
+    chunk, used = list[SummarySource](), 0
+    for source in sources:
+        size = size_of((source,))
+        if size > room:
+            speaker = User if isinstance(source.message, User) else Assistant
+            text = fit(redact(in_full(source.message))[0], room // 2, counter)
+            source = SummarySource(source.id, speaker((Text(text),)))
+            size = size_of((source,))
+        if chunk and used + size > room:
             yield tuple(chunk)
-
-    def _cut(self, source: SummarySource) -> SummarySource:
-        """Head and end of it, in half a chunk: what stands beside it is read with it."""
-        speaker = User if isinstance(source.message, User) else Assistant
-        text = fit(redact(in_full(source.message))[0], self.room // 2, self.by.counter)
-        return SummarySource(source.id, speaker((Text(text),)))
-
-    def size(self, sources: Sequence[SummarySource]) -> int:
-        return max(self.by.size(self.ask.render(sources, None)) - self.empty, 1)
+            chunk, used = [], 0
+        chunk.append(source)
+        used += size
+    if chunk:
+        yield tuple(chunk)
 
 
 @dataclass

@@ -3,10 +3,10 @@ budget; a turn that is cut through gets a summary of its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from refold import entries as e
 from refold.compaction import transcript
@@ -17,9 +17,8 @@ from refold.compaction.sizes import size_of
 from refold.compaction.transcript import SummarySource, sources_of
 from refold.digest import CHECKPOINT, PREFIX, Digest, Source
 from refold.facts.tools import pi_files
-from refold.messages import Bash, Message, Result, User, content
+from refold.messages import Bash, Result, User, content
 from refold.protocols import Request, TokenCounter
-from refold.session.history import History
 
 STYLE = transcript.Style()
 SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part follows verbatim):**\n\n"
@@ -35,9 +34,8 @@ class BudgetSummary:
         path = s.session.path
         if path and isinstance(path[-1], e.Fold) and path[-1].summary:
             return Reason("just_folded", "nothing was said since the last fold")
-        previous, changes = s.projection.newest_summary, changed(s)
-        path = shown_path(s.session, changes)
-        start, cut = s.boundary(previous), self._cut(s, path, previous, changes)
+        previous, path = s.projection.newest_summary, shown_path(s)
+        start, cut = s.boundary(previous), self._cut(s, path, previous)
         folded = (entry.message for entry in path[start : cut.position] if isinstance(entry, e.MessageEntry))
         files = pi_files(folded, previous.files if previous else e.Files())
         history = sources_of(path[start : cut.turn_start if cut.split else cut.position])
@@ -77,14 +75,12 @@ class BudgetSummary:
             measured_before=s.sizes.anchored(bare=True),
         )
 
-    def _cut(
-        self, s: PlanContext, path: Sequence[e.AnyPathEntry], previous: e.Fold | None, changes: Changes
-    ) -> Cut:
+    def _cut(self, s: PlanContext, path: Sequence[e.AnyPathEntry], previous: e.Fold | None) -> Cut:
         start, wanted = s.boundary(previous), s.wanted_cut
 
         def size(entry: e.Entry) -> int:
             # Summaries of compactions take no room: the new one replaces all of them.
-            if isinstance(entry, e.MessageEntry) and entry.id not in changes:
+            if isinstance(entry, e.MessageEntry) and entry is s.session[entry.id]:
                 return s.session.cached_count(entry.id, entry.message, s.measure)
             return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
 
@@ -130,30 +126,17 @@ class BudgetSummary:
         )
 
 
-# ── messages that are shown otherwise, or hidden ────────────────────────────────────────────────
-
-Changes: TypeAlias = Mapping[str, tuple[Message, ...]]
-"""What the view shows for an entry: another message, or nothing."""
-
-
-def changed(s: PlanContext) -> Changes:
-    """Where folds of this design hide a message or replace it: what is not shown is not summarised either."""
-    edits = (edit for fold in s.projection.folds if fold.preset == "pi" for edit in fold.edits)
-    return {edit.first: edit.put for edit in edits if edit.kind in ("hide", "clip")}
-
-
-def shown_path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
-    """The path with what is shown for its entries."""
-    if not changes:
-        return session.path
-    path = list(session.path)
-    for id, put in changes.items():
-        at = session.position(id)
+def shown_path(s: PlanContext) -> Sequence[e.AnyPathEntry]:
+    """The path, with what is shown for an entry where folds of this design hide a message or replace it: what
+    is not shown is not summarised either."""
+    path: list[e.AnyPathEntry] | None = None
+    for edit in (edit for fold in s.projection.folds if fold.preset == "pi" for edit in fold.edits):
+        at = s.session.position(edit.first) if edit.kind in ("hide", "clip") else None
         if at is not None:
-            parent, time = path[at].parent, path[at].time
-            hidden = e.Other(id=id, parent=parent, time=time)
-            path[at] = e.MessageEntry(id=id, parent=parent, time=time, message=put[0]) if put else hidden
-    return path
+            path = list(s.session.path) if path is None else path
+            same: dict[str, Any] = {"id": edit.first, "parent": path[at].parent, "time": path[at].time}
+            path[at] = e.MessageEntry(**same, message=edit.put[0]) if edit.put else e.Other(**same)
+    return s.session.path if path is None else path
 
 
 # ── the cut (B8, B10) ───────────────────────────────────────────────────────────────────────────
@@ -171,30 +154,25 @@ class Cut(NamedTuple):
         return self.turn_start >= 0
 
 
-def in_context(entry: e.Entry) -> bool:
-    """Does the entry show up in a context of this design?"""
-    if isinstance(entry, e.Fold):
-        return bool(entry.summary)
-    return isinstance(entry, e.MessageEntry) or _speaks_for_user(entry)
+NO_CUT = (None, e.Fold, Result)
+"""A kept part begins with none of these; with a tool result, its call would be missing."""
+BEGINS_TURN = (User, Bash)
 
 
-def _speaks_for_user(entry: e.Entry) -> bool:
-    """A program's message, or the summary of a branch, unless that is empty."""
-    return isinstance(entry, e.Note) or (isinstance(entry, e.BranchSummary) and bool(entry.summary))
-
-
-def is_cut_point(entry: e.Entry) -> bool:
-    """May a kept part begin here? Never at a tool result: its call would be missing."""
-    if isinstance(entry, e.MessageEntry):
-        return not isinstance(entry.message, Result)
-    return _speaks_for_user(entry)
-
-
-def begins_turn(entry: e.Entry) -> bool:
-    """User messages and whatever else speaks for the user begin a turn."""
-    if isinstance(entry, e.MessageEntry):
-        return isinstance(entry.message, (User, Bash))
-    return _speaks_for_user(entry)
+def shown_as(entry: e.Entry) -> type | None:
+    """The kind of message that an entry is in a context of this design: a program's note and the summary of a
+    branch speak for the user. None where it does not show up."""
+    match entry:
+        case e.MessageEntry(message=message):
+            return type(message)
+        case e.Note():
+            return User
+        case e.BranchSummary(summary=summary) if summary:
+            return User
+        case e.Fold(summary=summary) if summary:
+            return e.Fold
+        case _:
+            return None
 
 
 def cut_by_budget(
@@ -216,11 +194,11 @@ def cut_by_budget(
             reached = index
             break
     behind, before = range(reached, len(path)), range(len(path) - 1, start - 1, -1)
-    point = next((i for i in chain(behind, before) if is_cut_point(path[i])), None)
+    point = next((i for i in chain(behind, before) if shown_as(path[i]) not in NO_CUT), None)
     if point is None:
         return Cut(start)
     position = at = point
-    while at > start and (path[at - 1] is previous or not in_context(path[at - 1])):
+    while at > start and (path[at - 1] is previous or shown_as(path[at - 1]) is None):
         at -= 1
         position = position if path[at] is previous else at
     return Cut(position, cut_at(path, start, point).turn_start)
@@ -228,5 +206,5 @@ def cut_by_budget(
 
 def cut_at(path: Sequence[e.AnyPathEntry], start: int, point: int) -> Cut:
     """The cut directly before `point`."""
-    turns = (i for i in range(point - 1, start - 1, -1) if begins_turn(path[i]))
-    return Cut(point, -1 if begins_turn(path[point]) else next(turns, -1))
+    turns = (i for i in range(point - 1, start - 1, -1) if shown_as(path[i]) in BEGINS_TURN)
+    return Cut(point, -1 if shown_as(path[point]) in BEGINS_TURN else next(turns, -1))

@@ -17,7 +17,7 @@ from refold.compaction.requests import cached_prefix, focus_line
 from refold.compaction.transcript import SummarySource, sources
 from refold.facts import abridged
 from refold.facts.tools import Names
-from refold.messages import Assistant, Call, Result, User, assistant, content
+from refold.messages import Assistant, Result, User, assistant, content
 from refold.protocols import Request
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
@@ -62,8 +62,16 @@ class SummaryNode:
         previous = next((node.summary for node in nodes), None) if self.carry_previous else None
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
-        response = assistant(self.acknowledgement, *_open_calls(s, last))
-        outline = self._outline(s, position)
+        after = s.items[last.last].message if last.last < len(s.items) else None
+        # Calls of the last head exchange, unless the conversation went on without their results.
+        at_work = s.items[last.first : last.last] if after is None or isinstance(after, Result) else ()
+        calls = (call for x in at_work if isinstance(x.message, Assistant) for call in x.message.calls)
+        response = assistant(self.acknowledgement, *calls)
+        said = ((x.id, x.message) for x in sources(s.session, s.projection.floor, position))
+        # Where the tail begins with tool results, the agent was still at work.
+        goes_on = position < len(path) and not isinstance(after, User)
+        groups = abridged.groups(said, continues=goes_on, names=self.names)
+        outline = abridged.xml(groups, self.limits)
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
         node += s.counter.text(outline)
         files = path_index(s.session).state.files()
@@ -87,15 +95,6 @@ class SummaryNode:
             tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node,
             smaller=False,
         )
-
-    def _outline(self, s: PlanContext, position: int) -> str:
-        """The abridged history of what comes before a position."""
-        # Where the tail begins with tool results, the agent was still at work.
-        tail = s.items[s.projection.item_at(position) :][:1]
-        goes_on = position < len(s.session.path) and not (tail and isinstance(tail[0].message, User))
-        said = ((x.id, x.message) for x in sources(s.session, s.projection.floor, position))
-        groups = abridged.groups(said, continues=goes_on, names=self.names)
-        return abridged.xml(groups, self.limits)
 
     def _ask(self, s: PlanContext, head: tuple[SummarySource, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
@@ -124,12 +123,3 @@ def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool) -> Sequence
     nodes = {fold.id: fold.version for fold in folds if AugmentDetails.of(fold).is_history_summary}
     newest = [id for id, made_by in nodes.items() if made_by == version and not off][-1:]
     return [fold for fold in folds if fold.id not in nodes or fold.id in newest]
-
-
-def _open_calls(s: PlanContext, last: exchanges.Exchange) -> tuple[Call, ...]:
-    """Calls of the last head exchange, unless the conversation went on without their results."""
-    after = s.items[last.last].message if last.last < len(s.items) else None
-    if after is not None and not isinstance(after, Result):
-        return ()
-    replies = (item.message for item in s.items[last.first : last.last])
-    return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)

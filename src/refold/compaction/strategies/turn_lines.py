@@ -63,30 +63,23 @@ class WriteLines:
     name: str = "line"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        known, newest_first = known_lines(s), range(finished(s) - 1, -1, -1)
-        rounds = (round_at(s, index) for index in newest_first)
-        fresh = list(takewhile(lambda each: s.session.path[each.last].id not in known, rounds))[::-1]
+        path, known = s.session.path, known_lines(s)
+        newest_first = (round_at(s, index) for index in range(finished(s) - 1, -1, -1))
+        fresh = list(takewhile(lambda each: path[each.last].id not in known, newest_first))[::-1]
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
         # Made before the model is asked: the path may be another one when the answers come.
-        by_code = [
-            (round, s.session.path[round.last].id, by_rule(s, round, self.line_tokens)) for round in fresh
-        ]
+        texts = ((round, by_rule(s, round, self.line_tokens)) for round in fresh)
+        by_code = {
+            x: e.TurnLine(id="", target=path[x.last].id, turn=x.number, text=text, author="rule")
+            for x, text in texts
+        }
 
         def finish(answers: Sequence[str]) -> Finished:
-            written = dict(zip(asked, answers, strict=False))
-            lines = (
-                e.TurnLine(
-                    id="",
-                    target=end,
-                    turn=round.number,
-                    text=written.get(round, text),
-                    author="model" if round in written else "rule",
-                )
-                for round, end, text in by_code
-            )
-            return Finished(edits=(), annotations=tuple(lines))
+            said = zip(asked, answers, strict=False)
+            by_model = {x: msgspec.structs.replace(by_code[x], text=y, author="model") for x, y in said}
+            return Finished(edits=(), annotations=tuple((by_code | by_model).values()))
 
         return Proposal(strategy=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 

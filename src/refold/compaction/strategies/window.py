@@ -45,10 +45,6 @@ class Wording(NamedTuple):
     opening: str = ""
     """What a summary begins with."""
 
-    @classmethod
-    def of(cls, language: str) -> Wording:
-        return WORDINGS.get(language) or cls(f"Write in: {language}.")
-
 
 WORDINGS = {
     "auto": Wording("Write in the language of the conversation."),
@@ -81,7 +77,8 @@ class WindowSummary:
     name: str = "summary"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        start, wording = s.projection.first, Wording.of(self.language)
+        start, language = s.projection.first, self.language
+        wording = WORDINGS.get(language) or Wording(f"Write in: {language}.")
         last_end = min(start + self.window, kept_from(s))
         if last_end <= start:
             return Reason("nothing_to_fold", f"only the {KEEP} newest messages are left, and they stay")
