@@ -15,7 +15,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Plan
+from refold.compaction.plan import Plan, finish
 from refold.engine.fold import perform
 from refold.errors import DoesNotFit, FoldError, StalePlan
 from refold.format import encode
@@ -261,3 +261,17 @@ def test_fifty_interleavings_equal_some_run_without_others(first: int) -> None:
 @pytest.mark.parametrize("first", range(150, 1150, 50))
 def test_a_thousand_interleavings_equal_some_run_without_others(first: int) -> None:
     assert sum(asyncio.run(interleaved(seed)) for seed in range(first, first + 50)) > 10
+
+
+def test_a_fold_is_of_the_log_it_was_planned_of_whatever_was_read_meanwhile() -> None:
+    def folded(*, recalled: bool) -> tuple[int, list[Any]]:
+        session, engine = Session(), window()
+        for n in range(40):
+            session.extend(session._chained(step(n)))
+        plan = _plan(engine, session)
+        if recalled:
+            session.extend(session._chained(step(40)))
+            hits(engine, session)  # others read what came
+        return plan.tokens_before, plan.at(lambda: [edit.put for edit in finish(plan, []).edits])
+
+    assert folded(recalled=True) == folded(recalled=False)

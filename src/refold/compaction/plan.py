@@ -229,6 +229,8 @@ class Plan(Proposal):
     generation: int
     leaf: str | None = field(repr=False)
     """Where the path ended that it was made from."""
+    length: int = field(repr=False)
+    """Entries of the log that it was made from."""
     preset: str
     version: str
     reason: Due
@@ -254,12 +256,13 @@ class Plan(Proposal):
         return Base(self.base, self.generation)
 
     def at(self, work: Callable[[], T]) -> T:
-        """Do work that reads the history of this plan, which other plans may read, too. `StalePlan` where
-        that history has another view by now; messages may have come."""
+        """Do work that reads the history of this plan, which others may have read on meanwhile. `StalePlan`
+        where that history has another view by now; messages that came since are not seen."""
         history = self.context.session
         with history.lock:
             if not self.holds(history):
                 raise StalePlan
+            history.back_to(self.length, self.generation)
             return work()
 
     def holds(self, history: History) -> bool:
@@ -270,6 +273,7 @@ class Plan(Proposal):
     @property
     def tokens_before(self) -> int:
         with self.context.session.lock:
+            self.context.session.back_to(self.length, self.generation)
             return self.context.sizes.tokens
 
     @property

@@ -42,6 +42,7 @@ def first_feasible(
     return Plan(
         base=s.session.tip,
         generation=s.session.generation,
+        length=len(s.session),
         leaf=s.session.leaf,
         preset=preset.name,
         version=preset.version,

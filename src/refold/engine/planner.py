@@ -148,6 +148,14 @@ class Replica(History):
             self._take_all(news)
         self.info, self.generation = snapshot.info, snapshot.generation
 
+    def back_to(self, length: int, generation: int) -> None:
+        if len(self) > length:
+            counts = self._counts
+            self._clear()
+            self._counts = counts
+            self._take_all(islice(self._source, length))
+        self.generation = generation
+
 
 def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T]) -> T:
     """The result of work that reads what a session held at a snapshot. Nothing changes that meanwhile."""
