@@ -339,7 +339,8 @@ class Judge:
             if not any(spaced(name).rstrip(",") in spaced(line) for line in changed or [""])
         ]:
             return f"no edit changes {strange[0]!r}"
-        later = any(x.asked > int(found[2]) and not x.failed and not x.refused for x in mine)
+        paths = {path for x in mine if x.asked == int(found[2]) for path in edited(x) if path.endswith(base)}
+        later = any(x.asked > int(found[2]) and paths & edited(x).keys() for x in mine)
         if later != bool(found[3]):
             return "changed again later" if later else "not changed again"
         message = self.log[int(found[2])]

@@ -18,6 +18,7 @@ from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.messages import user
 from refold.protocols import Request, TokenCounter
 from refold.session.history import Base, History
+from refold.session.replica import Replica
 from refold.text.frames import element
 from refold.text.glance import card
 
@@ -262,8 +263,13 @@ class Plan(Proposal):
         with history.lock:
             if not self.holds(history):
                 raise StalePlan
-            history.back_to(self.length, self.generation)
+            self._go_back()
             return work()
+
+    def _go_back(self) -> None:
+        """To what this plan was made from, where others have read on."""
+        if isinstance(history := self.context.session, Replica):
+            history.back_to(self.length, self.generation)
 
     def holds(self, history: History) -> bool:
         """Is all that happened to the path since that messages came?"""
@@ -273,7 +279,7 @@ class Plan(Proposal):
     @property
     def tokens_before(self) -> int:
         with self.context.session.lock:
-            self.context.session.back_to(self.length, self.generation)
+            self._go_back()
             return self.context.sizes.tokens
 
     @property

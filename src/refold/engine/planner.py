@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from types import NoneType
 from typing import TypeVar
 
@@ -28,6 +27,7 @@ from refold.hooks import Hooks
 from refold.protocols import TokenCounter
 from refold.session import History, Projection, Session, Snapshot, View
 from refold.session.history import last_model
+from refold.session.replica import Replica
 from refold.tokens import get as counter_named
 
 T = TypeVar("T")
@@ -126,40 +126,9 @@ def view_of(s: PlanContext) -> View:
 # ── in another thread ───────────────────────────────────────────────────────────────────────────
 
 
-class Replica(History):
-    """The history of a session that planning reads, beside the session itself: under its lock, and first
-    brought up to a snapshot. Nothing else changes it."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(snapshot.id, snapshot.info)
-        self.lock = threading.RLock()
-        self._source: Sequence[e.AnyEntry] = ()
-
-    def follow(self, snapshot: Snapshot) -> None:
-        """Take in what a snapshot has more; everything, where the past changed or the snapshot is older."""
-        if self._source is not snapshot.log or len(self) > snapshot.length:
-            self._clear()
-            self._source, self._counts = snapshot.log, snapshot.counts
-        news = islice(snapshot.log, len(self), snapshot.length)
-        if self._log:
-            for entry in news:
-                self._take(entry)
-        else:
-            self._take_all(news)
-        self.info, self.generation = snapshot.info, snapshot.generation
-
-    def back_to(self, length: int, generation: int) -> None:
-        if len(self) > length:
-            counts = self._counts
-            self._clear()
-            self._counts = counts
-            self._take_all(islice(self._source, length))
-        self.generation = generation
-
-
 def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T]) -> T:
     """The result of work that reads what a session held at a snapshot. Nothing changes that meanwhile."""
-    replica = session.derived.of(Replica, lambda: Replica(snapshot))
+    replica = session.derived.of(Replica, lambda: Replica(snapshot, threading.RLock()))
     with replica.lock:
         replica.follow(snapshot)
         return work(replica)

@@ -91,9 +91,6 @@ class History:
         self._counts: Counts = {}
         self.derived = DerivedValues()
 
-    def back_to(self, length: int, generation: int) -> None:
-        """Of a copy that others read, too: as it was with so many entries, and at that generation."""
-
     @property
     def base(self) -> Base:
         return Base(self._tip, self.generation)
